@@ -1,0 +1,19 @@
+//! The base of better-compute: the contract between a control plane and its agents.
+//!
+//! By default everything here is pure: no I/O, no clock, no async runtime. Time comes in as an argument
+//! and randomness from [`random`]. Behind features: `sqlite` (one database thread shared by all stores),
+//! `fetch` (downloads on our terms) and `agent` (the runtime that the site agent and the ramdisk share).
+
+pub mod access;
+pub mod digest;
+pub mod error;
+pub mod id;
+pub mod machine;
+pub mod random;
+pub mod reason;
+pub mod secret;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+pub mod time;
+
+pub use error::{Code, Error, Result};

@@ -1,0 +1,1 @@
+//! The signed image catalog: references, signers, verification and the catalog itself.

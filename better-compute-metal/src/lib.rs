@@ -1,0 +1,1 @@
+//! Bare-metal machines: their states, drivers, steps and shipped profiles.

@@ -1,0 +1,1 @@
+//! Profiles, the step registry, the workflow engine and user data.

@@ -1,0 +1,1 @@
+//! Host applications of better-compute.
