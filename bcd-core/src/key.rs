@@ -162,6 +162,33 @@ impl fmt::Debug for PublicKey {
     }
 }
 
+/// In JSON a public key is the base64 of its DER SubjectPublicKeyInfo.
+impl serde::Serialize for PublicKey {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&data_encoding::BASE64.encode(&self.spki))
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for PublicKey {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let der = data_encoding::BASE64
+            .decode(text.as_bytes())
+            .map_err(|_| serde::de::Error::custom(InvalidKey))?;
+        Self::from_spki_der(&der).map_err(serde::de::Error::custom)
+    }
+}
+
+impl schemars::JsonSchema for PublicKey {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "PublicKey".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "contentEncoding": "base64", "maxLength": 1368 })
+    }
+}
+
 enum SecretKind {
     Ed25519(ed25519_dalek::SigningKey),
     P256(p256::ecdsa::SigningKey),

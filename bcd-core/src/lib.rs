@@ -5,7 +5,9 @@
 //! `fetch` (downloads on our terms) and `agent` (the runtime that the site agent and the ramdisk share).
 
 pub mod access;
+pub mod boot_params;
 pub mod digest;
+pub mod envelope;
 pub mod error;
 pub mod id;
 pub mod key;
@@ -13,9 +15,12 @@ pub mod machine;
 pub mod pin;
 pub mod random;
 pub mod reason;
+pub mod seal;
 pub mod secret;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod strict_json;
 pub mod time;
+pub mod wire;
 
 pub use error::{Code, Error, Result};
