@@ -201,6 +201,20 @@ impl<T: Purpose> Signed<T> {
         Ok(Verified { payload, digest: Sha256Digest::of(&bytes), signers })
     }
 
+    /// Reads the document without looking at its signatures, with the SHA-256 over its bytes.
+    ///
+    /// Only for a document that something verified vouches for (a bundle inside a signed join answer), or
+    /// whose reader does nothing that needs trust.
+    ///
+    /// # Errors
+    /// `FORBIDDEN` with reason `bad-signature` for another purpose, `malformed` otherwise.
+    pub fn read_vouched(&self) -> Result<(T, Sha256Digest)> {
+        let bytes = self.payload_bytes()?;
+        let payload = strict_json::from_slice(&bytes)
+            .map_err(|error| refused(reason::MALFORMED, "the document is malformed").caused_by(error))?;
+        Ok((payload, Sha256Digest::of(&bytes)))
+    }
+
     /// `base64url(payload) "." base64url(signature)`: the form that fits a kernel command line.
     ///
     /// # Errors

@@ -5,6 +5,8 @@
 //! `fetch` (downloads on our terms) and `agent` (the runtime that the site agent and the ramdisk share).
 
 pub mod access;
+#[cfg(feature = "agent")]
+pub mod agent;
 pub mod boot_params;
 pub mod digest;
 pub mod envelope;

@@ -1,0 +1,23 @@
+//! The agent runtime that the site agent, the ramdisk and the installed node share.
+//!
+//! Pure machines: [`trust`] (what a bundle allows), [`verify`] (commands), [`session`] (frames and
+//! heartbeats), [`clock`] (time without a clock). Thin shells: [`identity`] and [`journal`] (files),
+//! [`join`] and [`run`] (the network). An agent gives [`run::Agent`] its [`run::CommandHandler`] and is told
+//! of its desired state by [`run::Hooks`].
+
+pub mod clock;
+pub mod config;
+pub mod files;
+pub mod identity;
+//JOIN
+pub mod journal;
+//RUN
+pub mod session;
+pub mod trust;
+pub mod verify;
+
+pub use config::AgentConfig;
+pub use identity::Identity;
+
+#[cfg(test)]
+mod verify_tests;
