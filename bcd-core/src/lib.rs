@@ -24,5 +24,7 @@ pub mod sqlite;
 pub mod strict_json;
 pub mod time;
 pub mod wire;
+#[cfg(feature = "x509")]
+pub mod x509;
 
 pub use error::{Code, Error, Result};

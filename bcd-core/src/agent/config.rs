@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::id::SiteId;
 use crate::pin::Pin;
 
-/// The shared keys of `config.toml`, as written. Agents put them into their own struct with
-/// `#[serde(flatten)]`-free fields of the same names and hand them to [`AgentConfig::check`].
+/// The shared keys of `config.toml`, as written: the whole file of a ramdisk's installed system, and part of a
+/// site agent's.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
@@ -67,30 +67,24 @@ pub struct Gateway {
     host: String,
     port: u16,
     server_name: String,
-    is_cleartext: bool,
 }
 
 impl Gateway {
     /// Reads `https://host[:port]`, without user, path or query.
     ///
     /// # Errors
-    /// `INVALID_CONFIG` at `gateway_url` or `gateway_server_name`. `http://` is taken by `fakehw` builds only.
+    /// `INVALID_CONFIG` at `gateway_url` or `gateway_server_name`.
     pub fn parse(url: &str, server_name: Option<&str>) -> Result<Self> {
         let wrong = |message: &str| {
             Error::invalid_config("gateway_url", format!("gateway_url {message}: {url:.200}"))
         };
-        let (rest, is_cleartext) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
-            (Some(rest), _) => (rest, false),
-            (None, Some(rest)) if cfg!(feature = "fakehw") => (rest, true),
-            (None, Some(_)) => return Err(wrong("must be https")),
-            (None, None) => return Err(wrong("must start with https://")),
-        };
+        let rest = url.strip_prefix("https://").ok_or_else(|| wrong("must start with https://"))?;
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.contains(']') => {
                 (host, port.parse().map_err(|_| wrong("has a wrong port"))?)
             }
-            _ => (authority, if is_cleartext { 80 } else { 443 }),
+            _ => (authority, 443),
         };
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let is_host =
@@ -105,7 +99,7 @@ impl Gateway {
             Some(name) => name.to_owned(),
             None => bare.to_owned(),
         };
-        Ok(Self { host: bare.to_owned(), port, server_name, is_cleartext })
+        Ok(Self { host: bare.to_owned(), port, server_name })
     }
 
     /// The host to connect to: a name or an address without brackets.
@@ -126,12 +120,6 @@ impl Gateway {
         &self.server_name
     }
 
-    /// Whether it is spoken to without TLS: in `fakehw` builds, when told so.
-    #[must_use]
-    pub const fn is_cleartext(&self) -> bool {
-        self.is_cleartext
-    }
-
     /// `host:port` for a URL or a Host header.
     #[must_use]
     pub fn authority(&self) -> String {
@@ -145,7 +133,7 @@ impl Gateway {
     /// The origin, with its port.
     #[must_use]
     pub fn origin(&self) -> String {
-        format!("{}://{}", if self.is_cleartext { "http" } else { "https" }, self.authority())
+        format!("https://{}", self.authority())
     }
 }
 
@@ -206,9 +194,7 @@ mod tests {
         ] {
             check(bad, None);
         }
-        if !cfg!(feature = "fakehw") {
-            check("http://gw", None);
-        }
+        check("http://gw", None);
         assert_eq!(Gateway::parse("https://[::1]:1", None).unwrap().origin(), "https://[::1]:1");
         assert_eq!(
             Gateway::parse("https://1.2.3.4", Some("gw.internal")).unwrap().server_name(),
