@@ -11,17 +11,15 @@ use std::time::Duration;
 
 use bcd_core::digest::Sha256Digest;
 use bcd_core::error::{Code, Error, Result};
-use bcd_core::id::{EntryId, NodeId, WorkflowId};
+use bcd_core::id::{EntryId, NodeId};
 use bcd_core::machine::{MacAddr, same_machine};
 use bcd_core::reason;
 use bcd_core::time::Timestamp;
+use bcd_core::wire::boot::{DEFAULT_LIFETIME, PrepareRamdisk};
 use serde::{Deserialize, Serialize};
 
 /// For how long after it was armed a ramdisk entry is rendered.
 pub const RENDER_WINDOW: Duration = Duration::from_secs(30 * 60);
-
-/// How long an entry without `notAfter` (and a grant made for one) lasts.
-pub const DEFAULT_LIFE: Duration = Duration::from_secs(6 * 60 * 60);
 
 /// The most scripts rendered for one ramdisk entry.
 pub const MAX_RENDERS: u32 = 16;
@@ -37,61 +35,33 @@ pub const MAX_REF_LEN: usize = 256;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// What a machine is to boot, as the command `boot.prepareRamdisk` says it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct BootEntry {
-    /// This entry.
-    pub entry_id: EntryId,
-    /// The workflow it belongs to.
-    pub workflow_id: WorkflowId,
-    /// The step of that workflow.
-    pub step_id: String,
-    /// The machine.
-    pub node_id: NodeId,
-    /// The address it boots from.
-    pub mac: MacAddr,
-    /// Its product UUID, where the control plane knows it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub product_uuid: Option<String>,
-    /// By what name the join token of a ramdisk entry is asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token_ref: Option<String>,
-    /// When it lapses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub not_after: Option<Timestamp>,
-    /// The image a sanboot entry boots; without one it is a ramdisk entry.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sanboot_sha256: Option<Sha256Digest>,
+/// What a machine is to boot, as the command says it.
+pub type BootEntry = PrepareRamdisk;
+
+/// Whether the fields agree with each other and are within their bounds.
+///
+/// # Errors
+/// `INVALID_INPUT` with the reason `invalid-payload` and the path of the field.
+pub fn check(entry: &BootEntry) -> Result<()> {
+    let refuse =
+        |path: &str, message: &str| Err(Error::invalid_input(path, message).because(reason::INVALID_PAYLOAD));
+    if entry.step_id.is_empty() || entry.step_id.len() > MAX_REF_LEN {
+        return refuse("stepId", "a step id has 1 to 256 bytes");
+    }
+    match (&entry.sanboot_sha256, &entry.token_ref) {
+        (None, None) => refuse("tokenRef", "a ramdisk entry needs the reference of its join token"),
+        (Some(_), Some(_)) => refuse("tokenRef", "a sanboot entry takes no join token"),
+        (None, Some(token)) if token.is_empty() || token.len() > MAX_REF_LEN => {
+            refuse("tokenRef", "a token reference has 1 to 256 bytes")
+        }
+        _ => Ok(()),
+    }
 }
 
-impl BootEntry {
-    /// Whether the fields agree with each other and are within their bounds.
-    ///
-    /// # Errors
-    /// `INVALID_INPUT` with the reason `invalid-payload` and the path of the field.
-    pub fn check(&self) -> Result<()> {
-        let refuse = |path: &str, message: &str| {
-            Err(Error::invalid_input(path, message).because(reason::INVALID_PAYLOAD))
-        };
-        if self.step_id.is_empty() || self.step_id.len() > MAX_REF_LEN {
-            return refuse("stepId", "a step id has 1 to 256 bytes");
-        }
-        match (&self.sanboot_sha256, &self.token_ref) {
-            (None, None) => refuse("tokenRef", "a ramdisk entry needs the reference of its join token"),
-            (Some(_), Some(_)) => refuse("tokenRef", "a sanboot entry takes no join token"),
-            (None, Some(token)) if token.is_empty() || token.len() > MAX_REF_LEN => {
-                refuse("tokenRef", "a token reference has 1 to 256 bytes")
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Until when a grant for this entry lasts.
-    #[must_use]
-    pub fn grant_until(&self, now: Timestamp) -> Timestamp {
-        self.not_after.unwrap_or_else(|| now.saturating_add(DEFAULT_LIFE))
-    }
+/// Until when a grant made for an entry at `now` lasts.
+#[must_use]
+pub fn grant_until(entry: &BootEntry, now: Timestamp) -> Timestamp {
+    entry.not_after.unwrap_or_else(|| now.saturating_add(DEFAULT_LIFETIME))
 }
 
 /// The bounds on entries; from local configuration only, so that no command can widen them.
@@ -212,7 +182,7 @@ impl StoredEntry {
     fn lapsed(&self, now: Timestamp) -> bool {
         match self.entry.not_after {
             Some(end) => now >= end,
-            None => !self.is_sanboot() && now.since(self.armed_at) >= DEFAULT_LIFE,
+            None => !self.is_sanboot() && now.since(self.armed_at) >= DEFAULT_LIFETIME,
         }
     }
 
@@ -260,10 +230,10 @@ impl Entries {
     /// `approved` lifts the limits: the command belongs to a batch whose approval was verified.
     ///
     /// # Errors
-    /// `INVALID_INPUT` (`invalid-payload`) as in [`BootEntry::check`] and for an entry already past its end;
+    /// `INVALID_INPUT` (`invalid-payload`) as in [`check`] and for an entry already past its end;
     /// `INVALID_STATE` (`entry-limit`).
     pub fn prepare(&mut self, entry: BootEntry, approved: bool, now: Timestamp) -> Result<Option<EntryId>> {
-        entry.check()?;
+        check(&entry)?;
         if entry.not_after.is_some_and(|end| now >= end) {
             return Err(Error::invalid_input("notAfter", "the entry is past its end already")
                 .because(reason::INVALID_PAYLOAD));

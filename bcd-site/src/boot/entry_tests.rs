@@ -1,5 +1,7 @@
 //! The life of boot entries, at the edges of every window and limit.
 
+use bcd_core::id::WorkflowId;
+
 use super::*;
 
 const START: Timestamp = Timestamp::from_millis(1_764_500_000_000);
@@ -85,10 +87,10 @@ fn a_sanboot_entry_without_an_end_stands_and_is_rendered_at_every_boot() {
 #[test]
 fn an_entry_without_an_end_lasts_6_hours() {
     let entries = one(BootEntry { not_after: None, ..entry(1) });
-    assert_eq!(entries.standing(mac(1), after(DEFAULT_LIFE - Duration::from_millis(1))), Standing::Over);
-    assert_eq!(entries.standing(mac(1), after(DEFAULT_LIFE)), Standing::None);
-    assert_eq!(sanboot(1).grant_until(START), after(DEFAULT_LIFE));
-    assert_eq!(entry(1).grant_until(START), after(2 * HOUR));
+    assert_eq!(entries.standing(mac(1), after(DEFAULT_LIFETIME - Duration::from_millis(1))), Standing::Over);
+    assert_eq!(entries.standing(mac(1), after(DEFAULT_LIFETIME)), Standing::None);
+    assert_eq!(grant_until(&sanboot(1), START), after(DEFAULT_LIFETIME));
+    assert_eq!(grant_until(&entry(1), START), after(2 * HOUR));
 }
 
 #[test]

@@ -4,3 +4,4 @@ pub mod discovery;
 pub mod entry;
 pub mod fence;
 pub mod grant;
+pub mod tftp;
