@@ -7,12 +7,16 @@
 
 pub mod clock;
 pub mod config;
+mod executor;
 pub mod files;
+pub mod handle;
 pub mod identity;
-//JOIN
+pub mod join;
 pub mod journal;
-//RUN
+pub mod run;
 pub mod session;
+pub mod spec;
+mod transport;
 pub mod trust;
 pub mod verify;
 

@@ -21,8 +21,12 @@ pub mod seal;
 pub mod secret;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(feature = "fetch")]
+pub mod stream;
 pub mod strict_json;
 pub mod time;
+#[cfg(feature = "fetch")]
+pub mod tls;
 pub mod wire;
 #[cfg(feature = "x509")]
 pub mod x509;
