@@ -221,7 +221,7 @@ mod tests {
             ("site", ConfigFile { site: bad.clone(), ..good.clone() }),
             ("serving_ca_spki_pin", ConfigFile { serving_ca_spki_pin: bad.clone(), ..good.clone() }),
             ("join_signing_key_pin", ConfigFile { join_signing_key_pin: bad.clone(), ..good.clone() }),
-            ("join_encryption_key_pin", ConfigFile { join_encryption_key_pin: bad.clone(), ..good.clone() }),
+            ("join_encryption_key_pin", ConfigFile { join_encryption_key_pin: bad, ..good }),
         ] {
             assert_eq!(AgentConfig::check(&file).unwrap_err().path(), Some(path));
         }

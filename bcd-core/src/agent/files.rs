@@ -32,7 +32,7 @@ pub fn private_dir(dir: &Path) -> Result<()> {
 /// # Errors
 /// `INTERNAL`; `path` is as before then.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
-    let parent = path.parent().unwrap_or(Path::new("."));
+    let parent = path.parent().unwrap_or_else(|| Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = parent.join(format!(".{name}.tmp"));
     let write = || -> std::io::Result<()> {

@@ -169,13 +169,13 @@ impl Pending {
 pub async fn join(config: &AgentConfig, ask: Ask, floor: Timestamp) -> Result<Identity> {
     let exchange = async {
         let document = transport::request(config, "GET", WELL_KNOWN_PATH, None, MAX_WELL_KNOWN).await?;
-        let well_known: WellKnown = parse(document, "the well-known document")?;
+        let well_known: WellKnown = parse(&document, "the well-known document")?;
         let path = same_origin(&config.gateway.origin(), &well_known.join_url)?;
         let pending = ask.prepare(config, &well_known)?;
         let body = serde_json::to_vec(pending.request())
             .map_err(|error| Error::internal("a join request has JSON").caused_by(error))?;
         let answer = transport::request(config, "POST", &path, Some(body), MAX_RESPONSE).await?;
-        let answer: Signed<JoinResponse> = parse(answer, "the join answer")?;
+        let answer: Signed<JoinResponse> = parse(&answer, "the join answer")?;
         // Before the first join nothing but the floor is known of the time.
         pending.accept(&answer, Now { time: floor, known: false })
     };
@@ -194,7 +194,7 @@ fn same_origin(origin: &str, url: &str) -> Result<String> {
     }
 }
 
-fn parse<T: serde::de::DeserializeOwned>(answer: transport::Answer, what: &str) -> Result<T> {
+fn parse<T: serde::de::DeserializeOwned>(answer: &transport::Answer, what: &str) -> Result<T> {
     if answer.status == 200 {
         return crate::strict_json::from_slice(&answer.body).map_err(|error| {
             Error::new(Code::InvalidInput, format!("{what} does not parse"))

@@ -70,9 +70,9 @@ fn broken(error: serde_json::Error) -> Error {
     Error::internal("the journal has a row that does not parse").caused_by(error)
 }
 
-fn finished(id: CommandId, outcome: Option<String>, attested: Option<String>) -> Result<Finished> {
-    let outcome = serde_json::from_str(outcome.as_deref().unwrap_or("null")).map_err(broken)?;
-    let attested = attested.map(|text| serde_json::from_str(&text)).transpose().map_err(broken)?;
+fn finished(id: CommandId, outcome: Option<&str>, attested: Option<&str>) -> Result<Finished> {
+    let outcome = serde_json::from_str(outcome.unwrap_or("null")).map_err(broken)?;
+    let attested = attested.map(serde_json::from_str).transpose().map_err(broken)?;
     Ok(Finished { id, outcome, attested })
 }
 
@@ -146,7 +146,12 @@ impl Journal {
             .call(move |tx| {
                 let known = tx
                     .query_row("SELECT digest, state, outcome, attested FROM commands WHERE id = ?1", [&row.0], |row| {
-                        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?))
+                        Ok((
+                            row.get::<_, String>(0)?,
+                            row.get::<_, String>(1)?,
+                            row.get::<_, Option<String>>(2)?,
+                            row.get::<_, Option<String>>(3)?,
+                        ))
                     })
                     .optional()?;
                 let Some((digest, state, outcome, attested)) = known else {
@@ -167,7 +172,7 @@ impl Journal {
                 match state.as_str() {
                     "received" => Ok(Receipt::Run),
                     "running" => Ok(Receipt::Running),
-                    _ => Ok(Receipt::Done(Box::new(finished(id, outcome, attested)?))),
+                    _ => Ok(Receipt::Done(Box::new(finished(id, outcome.as_deref(), attested.as_deref())?))),
                 }
             })
             .await
@@ -243,7 +248,7 @@ impl Journal {
                         let id = id.parse().map_err(|error| {
                             Error::internal("the journal has a wrong id").caused_by(error)
                         })?;
-                        finished(id, outcome, attested)
+                        finished(id, outcome.as_deref(), attested.as_deref())
                     })
                     .collect()
             })

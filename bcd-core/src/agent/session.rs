@@ -143,23 +143,15 @@ impl AgentSession {
         let broken = |message: &str| {
             Err(Error::new(Code::InvalidInput, format!("the gateway {message}")).because(reason::MALFORMED))
         };
-        match frame {
+        let event = match frame {
             GatewayFrame::Welcome { .. } => return broken("said welcome twice"),
             GatewayFrame::HeartbeatAck { seq, server_time } => {
-                let Some(at) = self.unanswered.iter().position(|(sent, _)| *sent == seq) else {
-                    return broken("answered a heartbeat that was not sent");
-                };
                 // An answer to a later heartbeat answers those before it.
-                if let Some((_, sent)) = self.unanswered.drain(..=at).next_back() {
-                    self.events.push_back(SessionEvent::Heard { sent, server_time });
+                let answered = self.unanswered.iter().position(|(sent, _)| *sent == seq);
+                match answered.and_then(|at| self.unanswered.drain(..=at).next_back()) {
+                    Some((_, sent)) => SessionEvent::Heard { sent, server_time },
+                    None => return broken("answered a heartbeat that was not sent"),
                 }
-            }
-            GatewayFrame::ResultAck { command_id } => {
-                self.events.push_back(SessionEvent::ResultStored(command_id))
-            }
-            GatewayFrame::Command(command) => self.events.push_back(SessionEvent::Command(command)),
-            GatewayFrame::CommandCancel { command_id } => {
-                self.events.push_back(SessionEvent::Cancel(command_id))
             }
             GatewayFrame::SecretResponse { request_id, secret } => {
                 let Some(at) = self.open_requests.iter().position(|open| *open == request_id) else {
@@ -167,18 +159,20 @@ impl AgentSession {
                 };
                 self.open_requests.swap_remove(at);
                 let secret = secret.and_then(crate::wire::session::SecretText::into_secret);
-                self.events.push_back(SessionEvent::Secret { request_id, secret });
+                SessionEvent::Secret { request_id, secret }
             }
-            GatewayFrame::Spec(spec) => self.events.push_back(SessionEvent::Spec(spec)),
-            GatewayFrame::BootLease(lease) => self.events.push_back(SessionEvent::BootLease(lease)),
-            GatewayFrame::BootEntryConsumed { entry_id } => {
-                self.events.push_back(SessionEvent::BootEntryConsumed(entry_id))
-            }
+            GatewayFrame::ResultAck { command_id } => SessionEvent::ResultStored(command_id),
+            GatewayFrame::Command(command) => SessionEvent::Command(command),
+            GatewayFrame::CommandCancel { command_id } => SessionEvent::Cancel(command_id),
+            GatewayFrame::Spec(spec) => SessionEvent::Spec(spec),
+            GatewayFrame::BootLease(lease) => SessionEvent::BootLease(lease),
+            GatewayFrame::BootEntryConsumed { entry_id } => SessionEvent::BootEntryConsumed(entry_id),
             GatewayFrame::StatusAck { .. }
             | GatewayFrame::InventoryAck { .. }
-            | GatewayFrame::Certificate { .. } => {}
-            GatewayFrame::Goodbye { .. } => {}
-        }
+            | GatewayFrame::Certificate { .. }
+            | GatewayFrame::Goodbye { .. } => return Ok(()),
+        };
+        self.events.push_back(event);
         Ok(())
     }
 

@@ -105,7 +105,7 @@ pub(super) async fn session(config: &AgentConfig, identity: &Identity) -> Result
         let body = Limited::new(response.into_body(), 16 * 1024)
             .collect()
             .await
-            .map(|body| body.to_bytes())
+            .map(http_body_util::Collected::to_bytes)
             .unwrap_or_default();
         return Err(match serde_json::from_slice::<crate::error::ErrorBody>(&body) {
             Ok(body) => body.into(),

@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn frames_have_bounds() {
-        for bad in [0_u32, MAX_FRAME as u32 + 1, u32::MAX] {
+        for bad in [0, u32::try_from(MAX_FRAME).unwrap() + 1, u32::MAX] {
             let mut decoder = Decoder::new();
             decoder.push(&bad.to_be_bytes());
             assert_eq!(decoder.next_frame().unwrap_err().reason(), Some("malformed"));
