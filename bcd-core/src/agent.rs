@@ -8,7 +8,6 @@
 pub mod clock;
 pub mod config;
 mod executor;
-pub mod files;
 pub mod handle;
 pub mod identity;
 pub mod join;

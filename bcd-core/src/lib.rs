@@ -11,6 +11,8 @@ pub mod boot_params;
 pub mod digest;
 pub mod envelope;
 pub mod error;
+#[cfg(feature = "files")]
+pub mod files;
 pub mod id;
 pub mod key;
 pub mod machine;

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
 use super::clock::Now;
-use super::files;
 use super::trust::TrustStore;
 use super::verify::Recipient;
 use crate::envelope::Signed;
 use crate::error::{Error, Result};
+use crate::files;
 use crate::id::{NodeId, SiteId};
 use crate::key::SigningKey;
 use crate::pin::Pin;

@@ -1,4 +1,4 @@
-//! Files an agent keeps: private, and whole or not there.
+//! Files that agents and control planes keep: private, and whole or not there.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
